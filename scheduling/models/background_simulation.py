@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from django.db import models
 
@@ -24,8 +25,10 @@ class BackgroundSimulation(BaseModel):
     """A requested simulation with its progress, in thousandths, and its result.
 
     `seen_at` is the last report of the process that computes it, and `runs` counts its starts. `error` says
-    why there is no result.
+    why there is no result. `at_end` are fields that are written when it ends, in whichever way.
     """
+
+    at_end: ClassVar[Mapping[str, Any]] = {}
 
     state = models.CharField(max_length=10, choices=SimulationState.choices, default=SimulationState.PENDING)
     progress = models.PositiveSmallIntegerField(default=0)

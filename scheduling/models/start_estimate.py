@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -24,6 +25,8 @@ class StartEstimate(BackgroundSimulation):
     which a page finds the estimate of what it shows; `asked` is emptied when the simulation has ended,
     because a draft may contain secrets. `workspace` is that of a draft.
     """
+
+    at_end: ClassVar[Mapping[str, Any]] = {"asked": {}}
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     cell = models.ForeignKey(Cell, on_delete=models.CASCADE, related_name="+")

@@ -12,23 +12,26 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from foundation.core import clock
 from foundation.core.errors import AllotmentError
 from foundation.core.garbage_collection import gc_paused
 from foundation.sql import row_scope
+from foundation.sql.postgres import transactions_in_turn
 from scheduling.models import BackgroundSimulation, PolicyReplay, SimulationState, StartEstimate
 
 log = structlog.get_logger(__name__)
 
 MODELS: Final[tuple[type[BackgroundSimulation], ...]] = (StartEstimate, PolicyReplay)
-"""In this order, because a user waits for an estimate, which is the shorter one."""
 LOST_AFTER: Final = timedelta(seconds=90)
 """The time without progress after which a run counts as lost; another process may then start it again, up to
 `MOST_RUNS` runs."""
 MOST_RUNS: Final = 2
 _REPORT_EVERY_S: Final = 0.5
+_LOCK: Final = 0x73696D75
+"""The key of the advisory lock: two processes that begin at once would both find none running."""
 
 
 class StoppedError(RuntimeError):
@@ -42,20 +45,34 @@ class TooLongError(RuntimeError):
 @row_scope.whole()
 def find_simulation_to_run(*, now: datetime) -> BackgroundSimulation | None:
     """Return the next simulation to compute, unless one is running; those that were lost `MOST_RUNS` times
-    fail."""
+    fail.
+
+    The oldest estimate goes first, because a user waits for it, unless a replay was requested earlier and
+    none has run since the estimate was: an estimate waits for one replay at most, and a replay only for the
+    estimates that are pending already.
+    """
     for model in MODELS:
         model.unscoped.filter(_is_lost(now), runs__gte=MOST_RUNS).update(
-            state=SimulationState.FAILED, error="INTERRUPTED", finished_at=now
+            state=SimulationState.FAILED, error="INTERRUPTED", finished_at=now, **model.at_end
         )
-    running = Q(state=SimulationState.RUNNING) & ~_is_lost(now)
-    if any(model.unscoped.filter(running).exists() for model in MODELS):
+    if _is_any_running(now):
         return None
-    for model in MODELS:
-        waiting = model.unscoped.filter(_is_lost(now) | Q(state=SimulationState.PENDING))
-        found: BackgroundSimulation | None = waiting.order_by("created_at").first()
-        if found is not None:
-            return found
-    return None
+    estimate, replay = (
+        model.unscoped.filter(_can_begin(now)).order_by("created_at", "pk").first() for model in MODELS
+    )
+    if estimate is None or replay is None:
+        return estimate or replay
+    replayed = PolicyReplay.unscoped.filter(seen_at__gt=estimate.created_at).exists()
+    return estimate if replayed or estimate.created_at < replay.created_at else replay
+
+
+def _is_any_running(now: datetime) -> bool:
+    running = Q(state=SimulationState.RUNNING) & ~_is_lost(now)
+    return any(model.unscoped.filter(running).exists() for model in MODELS)
+
+
+def _can_begin(now: datetime) -> Q:
+    return _is_lost(now) | Q(state=SimulationState.PENDING)
 
 
 def _is_lost(now: datetime) -> Q:
@@ -91,14 +108,14 @@ class SimulationRun:
         if not self._rows.update(seen_at=now, seconds=seconds, **fields):
             raise StoppedError
 
-    def end(self, error: str = "", **fields: Any) -> bool:
+    def end(self, error: str = "") -> bool:
         """End the run; what it has written stays, also where it failed. Return whether it was the latest."""
         ended = self._rows.update(
             state=SimulationState.FAILED if error else SimulationState.DONE,
             error=error,
             progress=F("progress") if error else 1_000,
             finished_at=clock.now(),
-            **fields,
+            **self._model.at_end,
         )
         log.info("simulation ended", kind=self._model.__name__, pk=str(self.pk), error=error)
         return bool(ended)
@@ -109,10 +126,9 @@ def run_simulation(
     model: type[BackgroundSimulation],
     pk: uuid.UUID,
     compute: Callable[[SimulationRun], None],
-    **at_end: Any,
 ) -> bool:
-    """Compute a simulation and store its result; return whether this process did. `at_end` are fields that
-    are written when it ends.
+    """Compute a simulation and store its result; return whether this process did: not while another one is
+    computed.
 
     It may run twice or concurrently: only the latest run counts. An error of `compute` ends it as failed,
     with the code of an AllotmentError, `TOO_LONG` or `INTERNAL`.
@@ -127,19 +143,26 @@ def run_simulation(
     except StoppedError:
         return False
     except TooLongError:
-        return run.end("TOO_LONG", **at_end)
+        return run.end("TOO_LONG")
     except AllotmentError as refusal:
-        return run.end(refusal.code[:20], **at_end)
+        return run.end(refusal.code[:20])
     except Exception:
-        run.end("INTERNAL", **at_end)
+        run.end("INTERNAL")
         raise
-    return run.end(**at_end)
+    return run.end()
 
 
+@transaction.atomic
 def _claim(model: type[BackgroundSimulation], pk: uuid.UUID) -> int | None:
-    """Take a simulation for this process; return the number of its run, None if it can't be taken."""
+    """Take a simulation for this process; return the number of its run, None if it can't be taken.
+
+    A task may have waited in the broker while another one was begun, so that this checks again.
+    """
+    transactions_in_turn(_LOCK)
     now = clock.now()
-    row = model.unscoped.filter(_is_lost(now) | Q(state=SimulationState.PENDING), pk=pk)
+    if _is_any_running(now):
+        return None
+    row = model.unscoped.filter(_can_begin(now), pk=pk)
     before = row.values_list("runs", flat=True).first()
     if before is None:
         return None

@@ -15,6 +15,8 @@ from django.utils.translation import gettext as _
 from foundation.core import clock
 from foundation.core.errors import Conflict
 from foundation.sql import row_scope
+from foundation.sql.postgres import transactions_in_turn
+from scheduling.job_file import spec_mapping
 from scheduling.models import OPEN_SIMULATIONS, EstimateSubject, SimulationState, StartEstimate
 from scheduling.selectors.pending.start_prediction import NoForecast, queue_forecast
 from scheduling.services.jobs.job_check import job_check
@@ -26,6 +28,9 @@ MOST_OPEN: Final = 20
 SHOWN_FOR: Final = timedelta(minutes=10)
 """The time for which the result of an estimate is shown: jobs and quotas change."""
 STORED_FOR: Final = timedelta(days=1)
+_LOCK: Final = 0x65737469
+"""The key of the advisory lock: two requests of a user at once would both create a row, and requests at once
+would exceed `MOST_OPEN`."""
 
 
 def key_of_draft(body: Mapping[str, Any]) -> str:
@@ -38,9 +43,11 @@ def _digest(asked: Mapping[str, Any]) -> str:
 
 
 def request_draft_estimate(*, acting_user: User, workspace: Tenant, body: Mapping[str, Any]) -> StartEstimate:
-    """Request an estimate of when a job would start; a worker begins within seconds.
+    """Request an estimate of when a job would start; a worker begins within seconds if no other simulation is
+    pending or running.
 
-    It replaces the user's earlier one. Raises: as `job_read` and `job_check`; Conflict if the cluster's own
+    It replaces the user's earlier one. The stored job file is that of the specification: a body may contain
+    numbers that JSON has not, as `.inf`. Raises: as `job_read` and `job_check`; Conflict if the cluster's own
     scheduler decides about the queue, or if too many estimates are pending.
     """
     spec = job_read(acting_user=acting_user, workspace=workspace, body=body).spec
@@ -53,7 +60,7 @@ def request_draft_estimate(*, acting_user: User, workspace: Tenant, body: Mappin
         subject=EstimateSubject.DRAFT,
         workspace=workspace,
         cell_id=queue.cell_id,
-        asked=dict(body),
+        asked=spec_mapping(spec),
         asked_key=key_of_draft(body),
     )
 
@@ -64,6 +71,7 @@ def create_estimate(*, user: User, subject: EstimateSubject, **fields: Any) -> S
 
     Raises: Conflict if too many are pending.
     """
+    transactions_in_turn(_LOCK)
     StartEstimate.unscoped.filter(user=user, subject=subject).delete()
     with row_scope.whole():
         count = StartEstimate.unscoped.filter(state__in=OPEN_SIMULATIONS).count()
@@ -75,7 +83,7 @@ def create_estimate(*, user: User, subject: EstimateSubject, **fields: Any) -> S
 def cancel_estimate(*, acting_user: User, subject: EstimateSubject) -> None:
     """Cancel the user's pending or running estimate, if any; its process stops within seconds."""
     rows = StartEstimate.unscoped.filter(user=acting_user, subject=subject, state__in=OPEN_SIMULATIONS)
-    rows.update(state=SimulationState.CANCELED, finished_at=clock.now(), asked={})
+    rows.update(state=SimulationState.CANCELED, finished_at=clock.now(), **StartEstimate.at_end)
 
 
 def find_estimate(
@@ -86,12 +94,18 @@ def find_estimate(
     key: str = "",
     pk: uuid.UUID | None = None,
     workspace: Tenant | None = None,
+    with_expired: bool = False,
 ) -> StartEstimate | None:
-    """Return the viewer's own estimate with this id, or of what has this key; None if there is none, or if
-    it ended longer than `SHOWN_FOR` ago."""
+    """Return the viewer's own estimate with this id, or of what has this key; None if there is none, or
+    without `with_expired` if it `is_expired`."""
     found = StartEstimate.unscoped.filter(user=viewer, subject=subject, workspace=workspace)
     row = (found.filter(pk=pk) if pk is not None else found.filter(asked_key=key)).first()
-    return None if row is None or (row.finished_at and row.finished_at < now - SHOWN_FOR) else row
+    return None if row is None or (is_expired(row, now) and not with_expired) else row
+
+
+def is_expired(row: StartEstimate, now: datetime) -> bool:
+    """Return whether an estimate ended longer than `SHOWN_FOR` ago."""
+    return row.finished_at is not None and row.finished_at < now - SHOWN_FOR
 
 
 def prune_estimates(*, now: datetime) -> None:

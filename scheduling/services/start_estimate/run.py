@@ -25,7 +25,7 @@ _STORED: Final = (
 
 def run_estimate(estimate_id: uuid.UUID) -> bool:
     """Compute an estimate and store its result; return whether this process did (`run_simulation`)."""
-    return run_simulation(StartEstimate, estimate_id, _compute, asked={})
+    return run_simulation(StartEstimate, estimate_id, _compute)
 
 
 def _compute(run: SimulationRun) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import yaml
 from django.db.models import F
 
 from clusters.models import Sharing
@@ -33,6 +35,7 @@ from scheduling.services.simulations.background_run import (
     MOST_RUNS,
     SimulationRun,
     StoppedError,
+    TooLongError,
     find_simulation_to_run,
     run_simulation,
 )
@@ -171,11 +174,54 @@ def test_the_progress_of_the_simulation_is_reported(here: World) -> None:
     assert parts == sorted(parts) and parts[0] == 0.0 and parts[-1] >= 7 / 8
 
 
-def test_one_simulation_at_a_time_runs_and_estimates_come_first(here: World) -> None:
-    replay = replays.replay(here.cell, state=SimulationState.PENDING)
-    assert find_simulation_to_run(now=clock.now()) == replay
+def test_estimates_and_replays_wait_for_each_other_for_a_limited_time(here: World) -> None:
+    """A steady flow of estimates and replays: an estimate waits for one replay, a replay for the estimates
+    that are pending."""
+    started = []
+
+    def start_next() -> None:
+        found = find_simulation_to_run(now=clock.now())
+        assert found is not None
+        assert run_simulation(type(found), found.pk, lambda running: running.write(result={}))
+        started.append(names[found.pk])
+
+    names: dict[Any, str] = {}
+    names[ask(here).pk] = "estimate 1"
+    for number in (1, 2, 3):
+        names[replays.replay(here.cell, state=SimulationState.PENDING).pk] = f"replay {number}"
+    names[ask(here, acting_user=here.admin).pk] = "estimate 2"
+    for number in (3, 4, 5, 6, 7, 8):
+        start_next()
+        pending = StartEstimate.unscoped.filter(state=SimulationState.PENDING).values_list(
+            "user_id", flat=True
+        )
+        for user in {here.editor, here.admin} - {
+            one for one in (here.editor, here.admin) if one.pk in pending
+        }:
+            names[ask(here, acting_user=user).pk] = f"estimate {number}"
+    assert started == ["estimate 1", "replay 1", "estimate 2", "estimate 3", "replay 2", "estimate 5"]
+
+
+def test_a_task_that_waited_in_the_broker_does_not_begin_beside_another(here: World) -> None:
+    replay, estimate = replays.replay(here.cell, state=SimulationState.PENDING), ask(here)
+    rows = {PolicyReplay: replay, StartEstimate: estimate}
+
+    for first, second in (rows, list(rows)[::-1]):
+        started = []
+
+        def compute(running: SimulationRun, other: Any = second, started: list[bool] = started) -> None:
+            started.append(run_simulation(other, rows[other].pk, lambda running: None))
+
+        assert run_simulation(first, rows[first].pk, compute)
+        assert started == [False]
+        rows[second].refresh_from_db()
+        assert rows[second].state == SimulationState.PENDING
+        assert rows[first].__class__.unscoped.update(state=SimulationState.PENDING)
+
+
+def test_one_simulation_at_a_time_runs_and_a_lost_one_fails_in_the_end(here: World) -> None:
+    replays.replay(here.cell, state=SimulationState.PENDING)
     estimate = ask(here)
-    assert find_simulation_to_run(now=clock.now()) == estimate
 
     PolicyReplay.unscoped.update(state=SimulationState.RUNNING, seen_at=clock.now())
     assert find_simulation_to_run(now=clock.now()) is None
@@ -184,7 +230,39 @@ def test_one_simulation_at_a_time_runs_and_estimates_come_first(here: World) -> 
     assert find_simulation_to_run(now=clock.now()) is None
     assert find_simulation_to_run(now=clock.now() + LOST_AFTER + timedelta(seconds=1)) is None
     estimate.refresh_from_db()
-    assert (estimate.state, estimate.error) == (SimulationState.FAILED, "INTERRUPTED")
+    assert (estimate.state, estimate.error, estimate.asked) == (SimulationState.FAILED, "INTERRUPTED", {})
+
+
+@pytest.mark.parametrize("end", ["done", "refused", "too long", "failed", "canceled", "interrupted"])
+def test_an_estimate_that_has_ended_keeps_nothing_of_the_draft(here: World, end: str) -> None:
+    errors = {"refused": Conflict("", code="CLOSED"), "too long": TooLongError(), "failed": KeyError("bug")}
+    made = ask(here)
+    assert made.asked
+
+    def compute(running: SimulationRun) -> None:
+        if end in errors:
+            raise errors[end]
+
+    if end == "canceled":
+        request.cancel_estimate(acting_user=here.editor, subject=EstimateSubject.DRAFT)
+    elif end == "interrupted":
+        StartEstimate.unscoped.update(state=SimulationState.RUNNING, runs=MOST_RUNS)
+        assert find_simulation_to_run(now=clock.now()) is None
+    else:
+        with suppress(KeyError):
+            run_simulation(StartEstimate, made.pk, compute)
+    made.refresh_from_db()
+    assert made.has_ended and made.finished_at
+    assert made.asked == {}
+
+
+@pytest.mark.parametrize("value", [".inf", "-.inf", ".nan"])
+def test_numbers_that_json_has_not_are_estimated_as_the_job_stores_them(here: World, value: str) -> None:
+    text = f"environment: {{A: {value}}}\nroles: [{{command: [{value}], resources: {{cpu: 1}}}}]"
+    made = ask(here, {"name": "asked", **yaml.safe_load(text)})
+    stored = StartEstimate.unscoped.get(pk=made.pk).asked
+    assert stored["environment"] == {"A": stored["roles"][0]["command"][0]}
+    assert run.run_estimate(made.pk)
 
 
 def test_an_impossible_estimate_says_why(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
