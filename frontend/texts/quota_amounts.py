@@ -60,8 +60,8 @@ class QuotaAmounts:
     def of_reason(cls, known: Mapping[str, Any], row: QuotaRow) -> QuotaAmounts | None:
         """Return the amounts that the reason of a pending job states for the quota of a row, or None.
 
-        A scheduling cycle doesn't know which part of the quota is lent, so both divide what is available
-        differently into nominal and borrowed. Sentences on one page must not contradict each other.
+        They are those of the scheduling cycle that found the reason, which the present ones may differ from.
+        Sentences on one page must not contradict each other. The cycle doesn't know which part is lent.
         """
         unit = _find_unit(known, row)
         if not unit or known.get("flavor") != row.flavor.name or not known.keys() >= _STATED:

@@ -95,7 +95,7 @@ def test_a_job_starts_when_a_counter_offer_is_accepted(people: People) -> None:
     expect(asking.locator('[name="gpu.cards.nominal"]')).to_have_value("6")
     asking.get_by_role("textbox", name="Reason").fill("A wider model.")
     asking.get_by_role("button", name="Submit request").last.click()
-    expect(asking.get_by_text("Request submitted. Parent admins decide about requests.")).to_be_visible()
+    expect(asking.get_by_text("Request submitted. Requests are decided by parent admins.")).to_be_visible()
 
     admin.goto("/ops/requests")
     admin.get_by_role("link", name="Review").click()

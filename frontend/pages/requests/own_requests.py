@@ -138,7 +138,7 @@ def _ask(request: HttpRequest, who: User, place: Tenant, subject: Subject) -> Ht
             if found.field in asking.fields:
                 asking.add_error(found.field, found.message)
         return _show(request, place, subject, typed, asking, error.detail, error.status)
-    who_decides = _describe_deciders(who, service.request_decider(sent))
+    who_decides = _describe_decider(who, service.request_decider(sent))
     messages.success(request, join_sentences([_("Request submitted."), who_decides]))
     return redirect(_here(place))
 
@@ -234,7 +234,7 @@ def _show(
         query = {"node": subject.limits.node.pk, "flavor": subject.limits.flavor.pk}
         context["ask_url"] = f"{_here(place)}?{urlencode(query)}"
         context["links"] = _links(place, subject)
-        context["deciders"] = _describe_deciders(who, find_decider(subject.limits.node, limits=False))
+        context["deciders"] = _describe_deciders_of(who, subject.limits.node)
     rows = filter_rows(workspace_requests(who, place), listing.conditions)
     return answer_list(
         request,
@@ -248,17 +248,31 @@ def _show(
     )
 
 
-def _describe_deciders(who: User, decider: Tenant | None) -> str:
-    """Return who decides about requests; names only of a tenant and of admins in sight."""
+def _describe_deciders_of(who: User, node: QuotaNode) -> str:
+    """Return who decides about requests for a node, and about those that change limits if that differs."""
+    usual, of_limits = (find_decider(node, limits=limits) for limits in (False, True))
+    if usual == of_limits:
+        return _describe_decider(who, usual)
+    words = {"who": _name_admins(who, usual), "above": _name_admins(who, of_limits)}
+    return (
+        _("Requests are decided by %(who)s; by %(above)s if they change a borrowing or lending limit.")
+        % words
+    )
+
+
+def _describe_decider(who: User, decider: Tenant | None) -> str:
+    return _("Requests are decided by %(who)s.") % {"who": _name_admins(who, decider)}
+
+
+def _name_admins(who: User, decider: Tenant | None) -> str:
+    """Return the admins of a tenant as text; names only of a tenant and of admins in sight."""
     if decider is None:
-        return _("Platform admins decide about requests.")
+        return _("platform admins")
     if not permissions.has_permission(who, Permission.TENANT_VIEW, decider):
-        return _("Parent admins decide about requests.")
+        return _("parent admins")
     names = list_admins(viewer=who, tenants=[decider.pk]).get(decider.pk, [])
     words = {"tenant": decider.name, "names": _(", ").join(names)}
-    if not names:
-        return _("Admins of %(tenant)s decide about requests.") % words
-    return _("Admins of %(tenant)s decide about requests: %(names)s.") % words
+    return (_("admins of %(tenant)s (%(names)s)") if names else _("admins of %(tenant)s")) % words
 
 
 def _links(place: Tenant, subject: Subject) -> dict[str, list[dict[str, Any]]]:

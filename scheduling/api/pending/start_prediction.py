@@ -40,7 +40,8 @@ class StartRangeSerializer(serializers.Serializer[Any]):
     latest = serializers.DateTimeField(allow_null=True, help_text=f"Upper bound of the 90 % range. {_BEYOND}")
     horizon_at = serializers.DateTimeField(help_text="Starts after this time are not predicted.")
     made_at = serializers.DateTimeField(
-        help_text="Time of the prediction; renewed about every 5 minutes. Bounds before now have passed."
+        help_text="Time of the prediction; renewed every 5 minutes at the earliest. Bounds before now have "
+        "passed."
     )
 
 

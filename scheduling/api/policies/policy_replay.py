@@ -137,7 +137,8 @@ class ReplaySerializer(serializers.Serializer[Any]):
 
 class ReplayDetailSerializer(ReplaySerializer):
     result = serializers.SerializerMethodField(
-        help_text="null until it ends. Of a failed replay: the figures computed before, if any."
+        help_text="null until it ends, and of a canceled replay. Of a failed one: the figures computed "
+        "before, if any, else null."
     )
 
     @extend_schema_field(ReplayResultSerializer(allow_null=True))

@@ -24,7 +24,7 @@ from scheduling.selectors.pending.start_prediction import (
 )
 from tenants.models import User
 
-_LATER: Final = gettext_lazy("Later than estimated. Estimates are updated every 5 minutes.")
+_LATER: Final = gettext_lazy("Later than estimated. Estimates are updated regularly.")
 
 Range = tuple[datetime, datetime | None]
 """A range of times whose end may be beyond the horizon (None)."""

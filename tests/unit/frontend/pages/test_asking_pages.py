@@ -27,6 +27,7 @@ from quotas.models import (
 from quotas.selectors.changes.request_lack import find_offer, find_request_lacks, read_asked_quota
 from quotas.services.requests.quota_request import quota_request_counter, quota_request_create
 from tenants.models import Role, User
+from tenants.selectors.member import list_admins
 from tests.builders import clusters, quotas, tenancy
 from tests.builders.world import World, world
 from tests.unit.frontend.pages.forms import ask_batch, post
@@ -106,7 +107,7 @@ def test_a_member_asks_and_finds_it_in_the_list(there: World) -> None:
     answer = client.post(ASK, sent, follow=True)
     assert answer.redirect_chain and "Pending approval" in answer.content.decode()
     page = answer.content.decode()
-    assert "Request submitted. Parent admins decide about requests." in page
+    assert "Request submitted. Requests are decided by parent admins." in page
     assert f"Admins of {there.workspace.parent}" not in page
     made = QuotaRequest.unscoped.get()
     # Of the whole workspace, as nothing else is chosen.
@@ -177,7 +178,7 @@ def test_an_admin_of_a_folder_asks_for_the_folder(there: World) -> None:
     made = QuotaRequest.unscoped.get()
     assert (made.node.tenant, made.asked[0]["nominal"]) == (research, 9)
     assert answer.redirect_chain[0][0] == page
-    assert "Request submitted. Parent admins decide about requests." in answer.content.decode()
+    assert "Request submitted. Requests are decided by parent admins." in answer.content.decode()
     client.post(page, {"do": "withdraw", "request": made.pk})
     assert QuotaRequest.unscoped.get().state == RequestState.WITHDRAWN
     assert signed_in(there.outsider).get(page).status_code == 404
@@ -516,9 +517,23 @@ def test_limits_of_users_on_the_workspaces_page(there: World) -> None:
 
 def test_the_form_says_who_decides_and_names_admins_in_sight_only(there: World, anna: User) -> None:
     text = signed_in(there.editor).get("/w/team-a/requests").content.decode()
-    assert "Parent admins decide about requests." in text and anna.username not in text
+    assert "Requests are decided by parent admins." in text and anna.username not in text
     text = signed_in(anna).get("/w/team-a/requests").content.decode()
-    assert f"Admins of Root decide about requests: {anna.username}." in text
+    assert f"Requests are decided by admins of Root ({anna.username})." in text
+
+
+def test_the_form_of_a_queue_says_who_decides_about_its_limits(there: World, anna: User) -> None:
+    """Borrowing and lending limits of a queue are decided above its workspace, as the sent request says."""
+    tenancy.user("ada", there.workspace, Role.ADMIN)
+    page = f"{ASK}?node={there.queue.node_id}"
+    above = "by parent admins if they change a borrowing or lending limit."
+    text = signed_in(there.editor).get(page).content.decode()
+    names = ", ".join(list_admins(viewer=there.editor, tenants=[there.workspace.pk])[there.workspace.pk])
+    assert f"Requests are decided by admins of {there.workspace.name} ({names}); {above}" in text
+    assert "ada" in names and anna.username not in text
+    text = signed_in(anna).get(page).content.decode()
+    assert f"by admins of Root ({anna.username}) if they change a borrowing or lending limit." in text
+    assert "borrowing or lending limit." not in signed_in(anna).get(ASK).content.decode(), "one decides all"
 
 
 def test_pages_need_a_fixed_number_of_queries(there: World, anna: User) -> None:
