@@ -13,6 +13,7 @@ from frontend.texts import formats
 from scheduling.models import SimulationState, StartEstimate
 
 CANCELED: Final = gettext_lazy("The estimate was canceled, or replaced by another one of yours.")
+EXPIRED: Final = gettext_lazy("The estimate was computed more than 10 minutes ago and has expired.")
 _ERRORS: Final[Mapping[str, str | Promise]] = {
     "NO_HISTORY": gettext_lazy("Unknown: fewer than 20 jobs have finished, too few to estimate from."),
     "OUT_OF_TIME": gettext_lazy("Unknown: the estimate took too long for this scheduling domain."),

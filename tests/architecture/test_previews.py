@@ -17,6 +17,7 @@ CYCLES: Final = {"run_cycle", "examine_job", "forecast_starts"}
 PURE: Final = ("engine", "prediction", "simulation", "conformance")
 """The folders of `scheduling` that know neither requests nor rows."""
 WORKERS: Final = {
+    "platform/allotment/demo/history/predict.py",
     "scheduling/services/cycle.py",
     "scheduling/services/start_estimate/change.py",
     "scheduling/services/start_estimate/draft.py",

@@ -23,10 +23,10 @@ from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
 from frontend.shell.page_shell import get_viewer, login_required
 from frontend.texts import formats
-from frontend.texts.estimates import CANCELED, describe_failure, describe_progress
+from frontend.texts.estimates import CANCELED, EXPIRED, describe_failure, describe_progress
 from scheduling.models import EstimateSubject, SimulationState, StartEstimate
-from scheduling.selectors.jobs.job_sight import visible_job_names
-from scheduling.services.start_estimate.request import cancel_estimate, find_estimate
+from scheduling.selectors.jobs.job_sight import existing_jobs, visible_job_names
+from scheduling.services.start_estimate.request import cancel_estimate, find_estimate, is_expired
 from tenants.models import User
 
 _STOP_POLLING: Final = 286
@@ -67,6 +67,8 @@ class ChangePanel:
     groups: Sequence[ChangedJobs] = ()
     basis: str = ""
     horizon: str = ""
+    left_out: int = 0
+    made_at: datetime | None = None
 
 
 def offer_estimate(request: HttpRequest) -> dict[str, Any]:
@@ -104,8 +106,12 @@ def change_estimate(request: HttpRequest) -> HttpResponse:
         pk = uuid.UUID(request.GET.get("of", ""))
     except ValueError as error:
         raise NotFound from error
-    row = find_estimate(viewer=who, subject=EstimateSubject.CHANGE, pk=pk, now=clock.now())
-    panel = _panel_of(who, row) if row else ChangePanel(message=CANCELED)
+    now = clock.now()
+    row = find_estimate(viewer=who, subject=EstimateSubject.CHANGE, pk=pk, now=now, with_expired=True)
+    if row is None:
+        panel = ChangePanel(message=CANCELED)
+    else:
+        panel = ChangePanel(message=EXPIRED) if is_expired(row, now) else _panel_of(who, row)
     status = 200 if panel.live_url else _STOP_POLLING
     page = {"estimate": panel}
     return render(request, "frontend/estimates/change_estimate_live.html", page, status=status)
@@ -125,8 +131,11 @@ def _panel_of(who: User, row: StartEstimate) -> ChangePanel:
 
 
 def _result_of(who: User, result: Mapping[str, Any]) -> ChangePanel:
-    ids = {one["job"] for kind in ("earlier", "later", "preempted") for one in result[kind]}
+    kinds = ("earlier", "later", "preempted")
+    ids = {one["job"] for kind in kinds for one in result[kind]}
     names = visible_job_names(who, ids)
+    present = existing_jobs(ids)
+    earlier, later, preempted = ([one for one in result[kind] if one["job"] in present] for kind in kinds)
     made_at = datetime.fromisoformat(result["made_at"])
     horizon = formats.format_duration(result["horizon_s"])
     sentence = _(
@@ -137,12 +146,14 @@ def _result_of(who: User, result: Mapping[str, Any]) -> ChangePanel:
     words = {"futures": formats.format_number(result["futures"]), "horizon": horizon}
     return ChangePanel(
         groups=[
-            _group(_("Start earlier"), result["earlier"], names, made_at),
-            _group(_("Start later"), result["later"], names, made_at),
-            _group(_("Are preempted"), result["preempted"], names, made_at, preempted=True),
+            _group(_("Start earlier"), earlier, names, made_at),
+            _group(_("Start later"), later, names, made_at),
+            _group(_("Are preempted"), preempted, names, made_at, preempted=True),
         ],
         basis=sentence % words,
         horizon=horizon,
+        left_out=result["left_out"],
+        made_at=made_at,
     )
 
 

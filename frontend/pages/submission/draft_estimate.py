@@ -17,14 +17,16 @@ from django.views.decorators.http import require_http_methods
 
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
-from frontend.pages.jobs.pending.job_expected import StartWords, word_prediction
+from frontend.pages.jobs.pending.job_expected import format_basis
 from frontend.pages.submission.drafts import invalid_lines, read_draft
 from frontend.shell.page_shell import get_viewer, login_required
-from frontend.texts.estimates import CANCELED, describe_failure, describe_progress
+from frontend.texts import formats
+from frontend.texts.estimates import CANCELED, EXPIRED, describe_failure, describe_progress
 from scheduling.models import EstimateSubject, SimulationState, StartEstimate, StartPrediction
 from scheduling.services.start_estimate.request import (
     cancel_estimate,
     find_estimate,
+    is_expired,
     key_of_draft,
     request_draft_estimate,
 )
@@ -37,6 +39,23 @@ STOP_POLLING: Final = 286
 
 
 @dataclass(frozen=True, slots=True)
+class DraftStart:
+    """The estimated start of a draft in time after its submission, as text: the 90 % range as `title`, and
+    the 50 % range if its begin is within `horizon`.
+
+    `beyond` says that no start is within `horizon`. `made_at` is the assumed time of submission.
+    """
+
+    title: str
+    likely: str
+    open_end: bool
+    beyond: bool
+    horizon: str
+    basis: str
+    made_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class EstimatePanel:
     """The state of an estimate: with `live_url` it is not done, else it is `expected` or a message."""
 
@@ -45,7 +64,7 @@ class EstimatePanel:
     percent: int = 0
     state: str = ""
     message: str | Promise = ""
-    expected: StartWords | None = None
+    expected: DraftStart | None = None
 
 
 @require_http_methods(["GET", "POST"])
@@ -63,18 +82,20 @@ def draft_estimate(request: HttpRequest, workspace: str) -> HttpResponse:
         workspace=place,
         pk=_read_id(request.GET.get("of", "")),
         now=clock.now(),
+        with_expired=True,
     )
     return _render(request, place, _panel_of(row) or EstimatePanel(message=CANCELED), whole=False)
 
 
 def find_estimate_of(who: User, place: Tenant, body: Mapping[str, Any]) -> EstimatePanel | None:
-    """Return the user's latest estimate of a draft, if it is still valid."""
+    """Return the user's latest estimate of a draft, or that it has expired; None if there is none."""
     row = find_estimate(
         viewer=who,
         subject=EstimateSubject.DRAFT,
         workspace=place,
         key=key_of_draft(body),
         now=clock.now(),
+        with_expired=True,
     )
     return _panel_of(row)
 
@@ -97,9 +118,11 @@ def _change(request: HttpRequest, who: User, place: Tenant) -> EstimatePanel | N
 
 
 def _panel_of(row: StartEstimate | None) -> EstimatePanel | None:
-    """Return the panel of an estimate; None if there is none, or if its range has passed."""
+    """Return the panel of an estimate; None if there is none."""
     if row is None:
         return None
+    if is_expired(row, clock.now()):
+        return EstimatePanel(message=EXPIRED)
     if not row.has_ended:
         place = row.workspace
         return EstimatePanel(
@@ -113,8 +136,35 @@ def _panel_of(row: StartEstimate | None) -> EstimatePanel | None:
     if row.state != SimulationState.DONE:
         refused = _("No estimate: the job would be refused now.")
         return EstimatePanel(message=describe_failure(row, refused))
-    words = word_prediction(read_prediction(row.result), clock.now())
-    return None if words.late or words.unknown else EstimatePanel(expected=words)
+    return EstimatePanel(expected=describe_draft_start(read_prediction(row.result)))
+
+
+def describe_draft_start(found: StartPrediction) -> DraftStart:
+    """Return an estimate as text that doesn't change while time passes: the draft is not submitted yet."""
+    horizon = formats.format_duration(found.horizon_s)
+    if found.low_s is None:
+        title = _("Not within %(span)s of submission") % {"span": horizon}
+    elif found.high_s is None:
+        title = _("%(first)s after submission or later") % {"first": formats.format_duration(found.low_s)}
+    elif round(found.high_s) == 0:
+        title = _("Immediately after submission")
+    else:
+        title = _("%(range)s after submission") % {"range": _format_range(found.low_s, found.high_s)}
+    return DraftStart(
+        title=title,
+        likely="" if found.likely_low_s is None else _format_range(found.likely_low_s, found.likely_high_s),
+        open_end=found.low_s is not None and found.high_s is None,
+        beyond=found.low_s is None,
+        horizon=horizon,
+        basis=format_basis(found),
+        made_at=found.made_at,
+    )
+
+
+def _format_range(first: int, last: int | None) -> str:
+    if last is None:
+        return _("%(first)s or later") % {"first": formats.format_duration(first)}
+    return f"{formats.format_duration(first)} – {formats.format_duration(last)}"
 
 
 def read_prediction(result: Mapping[str, Any]) -> StartPrediction:

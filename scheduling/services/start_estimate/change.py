@@ -114,7 +114,9 @@ def _apply(snapshot: engine.Snapshot, asked: Mapping[str, Any]) -> list[str]:
         queue = copy(Queue.unscoped.get(pk=asked["queue"]))
         for name, value in asked["settings"].items():
             setattr(queue, name, value)
-        order = asked["flavors"] or snapshot.queues[asked["queue"]].flavors
+        wanted = asked["flavors"] or snapshot.queues[asked["queue"]].flavors
+        # Those of clusters with a scheduler of their own are not part of the snapshot.
+        order = [flavor for flavor in wanted if flavor in snapshot.flavors]
         snapshot.apply_delta(engine.Delta((engine.QueuePut(engine_queue(queue, tuple(order))),)))
     rows = {
         _key(node, flavor, resource): NodeLimits(nominal, borrowing, lending)

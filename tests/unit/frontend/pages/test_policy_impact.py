@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import uuid
 from datetime import timedelta
 from random import Random
 from typing import Final
@@ -93,8 +94,9 @@ def test_an_estimate_lists_jobs_with_times_as_far_as_its_user_may_see_them(clien
     now = clock.now()
     result = {
         "made_at": now.isoformat(), "futures": 16, "horizon_s": 86_400, "runs": 40, "evaluated": 2,
-        "left_out": 0, "earlier": [{"job": str(foreign.pk), "before": 7_200, "after": 3_600}],
-        "later": [{"job": str(own.pk), "before": 3_600, "after": None}], "preempted": [],
+        "left_out": 3, "earlier": [{"job": str(foreign.pk), "before": 7_200, "after": 3_600}],
+        "later": [{"job": str(own.pk), "before": 3_600, "after": None}],
+        "preempted": [{"job": str(uuid.uuid4()), "after": 60}],
     }  # fmt: skip
     StartEstimate.unscoped.update(state="done", result=result, finished_at=now)
     answer = client.get(live)
@@ -103,6 +105,10 @@ def test_an_estimate_lists_jobs_with_times_as_far_as_its_user_may_see_them(clien
     assert "foreign-job" not in text and "1 job of another tenant" in text
     assert re.search(r"wide-job: \d\d:\d\d → not within 1 d", text), text
     assert "16 simulations with and without the change" in text
+    assert "3 pending jobs weren't evaluated." in text and "Last updated" in text
+    assert re.search(r"Are preempted\s*None\.", text), "a job that was deleted is of no other tenant"
+    StartEstimate.unscoped.update(finished_at=now - timedelta(minutes=11))
+    assert "has expired" in client.get(live).content.decode()
 
     client.force_login(w.platform_admin)
     assert "canceled" in client.get(live).content.decode(), "it is another user's"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils.html import strip_tags
 
 from clusters.backends.base import TaskRef, TaskSpec
 from clusters.backends.kubernetes.pods.pods import build_manifest
@@ -23,6 +24,10 @@ from frontend.pages.submission.job_values import FormValues, field_of, to_form, 
 from quotas.models import QueueFlavor, Quota
 from scheduling.job_file import find_lines, load_text, parse_job
 from scheduling.models import Job, StartEstimate
+from scheduling.services.policy_replay import run as policy_replays
+from scheduling.services.start_estimate import draft as start_draft
+from scheduling.services.start_estimate import request
+from scheduling.services.start_estimate import run as start_estimates
 from telemetry.models import Price
 from tests.builders import clusters, jobs
 from tests.builders.world import World, world
@@ -439,6 +444,56 @@ def test_a_draft_that_would_wait_gets_an_estimate_that_its_own_user_sees(client:
     assert answer.status_code == 286
     assert "90 % range; may not start within 2 h." in text and "40 runs of this user" in text
     assert "90 % range" in html.unescape(client.post(f"{NEW}/check", waits).content.decode())
+    ended = clock.now() - request.SHOWN_FOR - timedelta(seconds=1)
+    StartEstimate.unscoped.update(finished_at=ended)
+    for expired in (client.get(live), client.post(f"{NEW}/check", waits)):
+        text = expired.content.decode()
+        assert "has expired" in text and "90 % range" not in text and "canceled" not in text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ((500, 600, 700, 800, 900), ("8 min 20 s – 15 min after submission", "50 % range: 10 min – 13 min.")),
+        ((0, 0, 0, 60, 120), ("0 s – 2 min after submission",)),
+        ((0, 0, 0, 0, 0), ("Immediately after submission",)),
+        ((600, 900, 1200, None, None), ("10 min after submission or later", "50 % range: 15 min or later.")),
+        ((600, None, None, None, None), ("10 min after submission or later",)),
+        ((None,) * 5, ("Not within 2 h of submission",)),
+    ],
+)
+def test_an_estimate_of_a_draft_counts_from_submission_while_time_passes(
+    client: Client, w: World, bounds: tuple[int | None, ...], said: tuple[str, ...]
+) -> None:
+    client.force_login(w.editor)
+    client.post(f"{NEW}/estimate", TYPED | {"roles-0-cards": "8", "do": "estimate"})
+    names = ("low_s", "likely_low_s", "median_s", "likely_high_s", "high_s")
+    made_at = clock.now() - timedelta(minutes=9, seconds=20)
+    found = {"made_at": made_at.isoformat(), "horizon_s": 7200, "futures": 24, "runs": 40,
+             "run_group": "same_job", "outcomes": 3, "simulated": []}  # fmt: skip
+    result = dict(zip(names, bounds, strict=True)) | found
+    StartEstimate.unscoped.update(state="done", result=result, finished_at=made_at)
+
+    answer = client.get(f"{NEW}/estimate?of={StartEstimate.unscoped.get().pk}")
+
+    text = html.unescape(answer.content.decode())
+    for sentence in (*said, "Estimated for a submission at", made_at.strftime("%Y-%m-%d")):
+        assert sentence in text
+    assert "now" not in strip_tags(text) and "canceled" not in text
+
+
+def test_the_form_states_how_long_an_estimate_may_take(client: Client, w: World) -> None:
+    assert start_draft.OPTIONS.budget_s * start_draft.MOST_WALL_PER_WORK < start_estimates.TASK_LIMIT_S - 10
+    assert start_draft.OPTIONS.budget_s * start_draft.MOST_WALL_PER_WORK <= 4 * 60
+    assert policy_replays.TASK_LIMIT_S == 45 * 60
+    for node in w.nodes:
+        held = jobs.job(w.other_queue, w.outsider, roles=[jobs.RoleOf(cards=8)], preemptible=False)
+        jobs.allocate(held, node)
+    client.force_login(w.editor)
+    waits = TYPED | {"roles-0-replicas": "1", "roles-0-cards": "8", "roles-0-gpu": "whole:"}
+    page = client.post(f"{NEW}/check", waits).content.decode()
+    assert "Estimate start" in page
+    assert "up to 4 minutes" in page and "45 minutes" in page
 
 
 @pytest.mark.parametrize(
