@@ -12,11 +12,12 @@ import pytest
 import yaml
 from django.db.models import F
 
-from clusters.models import Sharing
+from clusters.models import ADMITS_ITSELF, Cluster, Sharing
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, Conflict, PermissionDenied
 from foundation.core.quantities import Resource
 from quotas.models import Quota, Strategy
+from quotas.services.quota import NodeAmounts, QuotaAmount
 from scheduling.job_file import parse_job
 from scheduling.models import (
     Attempt,
@@ -366,3 +367,24 @@ def test_a_change_is_requested_by_those_who_may_make_it_and_computed(here: World
         estimate.refresh_from_db()
         assert (estimate.state, estimate.error, estimate.asked) == (SimulationState.DONE, "", {})
         assert (estimate.result["evaluated"], estimate.result["futures"]) == (1, 8)
+
+
+def test_a_change_for_another_scheduler_gets_no_estimate(here: World) -> None:
+    """The platform's engine doesn't decide about a cluster with a scheduler of its own."""
+    change = NodeAmounts(here.queue.node, [QuotaAmount(here.flavor, Resource.GPU_CARDS, 4)])
+    asker = here.platform_admin
+
+    def request_settings() -> StartEstimate:
+        settings = {"strategy": Strategy.STRICT}
+        return change_request.request_queue_estimate(acting_user=asker, queue=here.queue, values=settings)
+
+    def request_quota() -> StartEstimate:
+        cell = here.cell.pk
+        return change_request.request_quota_estimate(acting_user=asker, cell_id=cell, changes=[change])
+
+    for request_estimate in (request_settings, request_quota):
+        request_estimate()
+    Cluster.unscoped.update(backend=min(ADMITS_ITSELF))
+    for request_estimate in (request_settings, request_quota):
+        with pytest.raises(Conflict, match="own scheduler"):
+            request_estimate()
