@@ -90,7 +90,7 @@ def test_wide_screens_show_sections_in_full_and_tell_the_server(browser: Browser
     assert page.evaluate("document.cookie") == ""
     page.set_viewport_size({"width": 390, "height": 800})
     assert not page.locator("#inside").is_visible()
-    assert page.evaluate("document.cookie") == "narrow=1"
+    page.wait_for_function("document.cookie === 'narrow=1'")
 
 
 @pytest.mark.parametrize("width", [390, 1000])

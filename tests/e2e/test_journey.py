@@ -82,7 +82,7 @@ def test_from_the_first_sign_in_to_a_cancelled_job(page: Page) -> None:
     page.evaluate("window.notReloaded = true")
     head = page.locator("#job-head")
     expect(head.get_by_text("Running", exact=True)).to_be_visible(timeout=SOON_MS)
-    expect(page.locator("#story").get_by_text("Running: minimum number of tasks ready")).to_be_visible()
+    expect(page.locator("#timeline").get_by_text("Running: minimum number of tasks ready")).to_be_visible()
     expect(page.locator("#uses").get_by_text("of allocated compute")).to_be_visible(timeout=SOON_MS)
     assert page.evaluate("window.notReloaded"), "the page was refreshed in place"
     tabs = page.get_by_role("navigation", name="Parts of the job")

@@ -148,9 +148,9 @@ def test_an_owner_sees_who_preempted_a_job_by_which_rule_and_what_it_cost(
 
     # A colleague's job is named as the preemptor.
     submit_job(amy, "aurora", "aurora-urgent", 8, priority="high")
-    story = ann.locator("#story")
-    expect(story).to_contain_text("Preempted by aurora-urgent, which is ahead of it in the same queue")
-    expect(story).to_contain_text("GPU-hours lost: 40.0")
+    timeline = ann.locator("#timeline")
+    expect(timeline).to_contain_text("Preempted by aurora-urgent, which is ahead of it in the same queue")
+    expect(timeline).to_contain_text("GPU-hours lost: 40.0")
     expect_state(ann, "Pending")
     expect_state(amy, "Running")
     age_run(running, "aurora-urgent", 2)
@@ -158,12 +158,12 @@ def test_an_owner_sees_who_preempted_a_job_by_which_rule_and_what_it_cost(
     # A preemptor of another tenant is mentioned without any detail.
     submit_job(zoe, "zephyr", "zephyr-claim", 4)
     expect_state(zoe, "Running")
-    story = amy.locator("#story")
-    expect(story).to_contain_text("Ran on borrowed quota that its owner reclaimed")
-    expect(story).to_contain_text("GPU-hours lost: 16.0")
+    timeline = amy.locator("#timeline")
+    expect(timeline).to_contain_text("Ran on borrowed quota that its owner reclaimed")
+    expect(timeline).to_contain_text("GPU-hours lost: 16.0")
     assert "zephyr" not in amy.content().lower()
 
-    story.get_by_role("link", name="Preemptions in this workspace").click()
+    timeline.get_by_role("link", name="Preemptions in this workspace").click()
     rows = amy.locator("#preemptions tbody tr")
     expect(rows).to_have_count(2)
     expect(rows.nth(0)).to_contain_text("Preempted by a job ahead of it in the same queue")

@@ -77,7 +77,9 @@ def request_sharing_estimate(*, acting_user: User, cell: Cell, sharing: Sharing)
 
 
 def _create(acting_user: User, cell_id: uuid.UUID, asked: dict[str, Any]) -> StartEstimate:
-    return create_estimate(user=acting_user, subject=EstimateSubject.CHANGE, cell_id=cell_id, asked=asked)
+    return create_estimate(
+        acting_user=acting_user, subject=EstimateSubject.CHANGE, cell_id=cell_id, asked=asked
+    )
 
 
 def _other_scheduler() -> Conflict:

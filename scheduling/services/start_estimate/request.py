@@ -56,7 +56,7 @@ def request_draft_estimate(*, acting_user: User, workspace: Tenant, body: Mappin
         message = _("Unknown: the cluster's own scheduler decides when this job starts.")
         raise Conflict(message, code="OTHER_SCHEDULER")
     return create_estimate(
-        user=acting_user,
+        acting_user=acting_user,
         subject=EstimateSubject.DRAFT,
         workspace=workspace,
         cell_id=queue.cell_id,
@@ -66,18 +66,18 @@ def request_draft_estimate(*, acting_user: User, workspace: Tenant, body: Mappin
 
 
 @transaction.atomic
-def create_estimate(*, user: User, subject: EstimateSubject, **fields: Any) -> StartEstimate:
+def create_estimate(*, acting_user: User, subject: EstimateSubject, **fields: Any) -> StartEstimate:
     """Create an estimate in place of the user's earlier one of this subject; the caller has checked `asked`.
 
     Raises: Conflict if too many are pending.
     """
     transactions_in_turn(_LOCK)
-    StartEstimate.unscoped.filter(user=user, subject=subject).delete()
+    StartEstimate.unscoped.filter(user=acting_user, subject=subject).delete()
     with row_scope.whole():
         count = StartEstimate.unscoped.filter(state__in=OPEN_SIMULATIONS).count()
     if count >= MOST_OPEN:
         raise Conflict(_("Too many estimates are pending. Try again in a minute."), code="TOO_MANY_ESTIMATES")
-    return StartEstimate.unscoped.create(user=user, subject=subject, **fields)
+    return StartEstimate.unscoped.create(user=acting_user, subject=subject, **fields)
 
 
 def cancel_estimate(*, acting_user: User, subject: EstimateSubject) -> None:

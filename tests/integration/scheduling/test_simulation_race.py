@@ -47,7 +47,10 @@ def test_concurrent_requests_and_begins_leave_one_of_each(on_postgres: PostgresS
 
     def ask(number: int) -> Any:
         return create_estimate(
-            user=here.editor, subject=EstimateSubject.DRAFT, cell_id=here.cell.pk, asked={"number": number}
+            acting_user=here.editor,
+            subject=EstimateSubject.DRAFT,
+            cell_id=here.cell.pk,
+            asked={"number": number},
         ).pk
 
     made = together(ask)

@@ -25,6 +25,7 @@ ELSEWHERE = {
     "side-count": "only while something waits in the side bar",
     "bell-count": "only while messages are unread",
     "unread": "in the list of messages",
+    "pool-part": "quota of several pools in one row",
     "front": "the page of signing in",
     "front-tools": "the page of signing in",
 }
