@@ -13,13 +13,7 @@ from scheduling.delegation import run as delegation
 from scheduling.execution import execute, gangs, observe
 from scheduling.metering import record_usage as usage_records
 from scheduling.models import PolicyReplay
-from scheduling.services import (
-    cycle,
-    govern,
-    preemption_loss,
-    spent_budget,
-    user_usage,
-)
+from scheduling.services import cycle, govern, preemption_loss, spent_budget, user_usage
 from scheduling.services import sweep as sweeping
 from scheduling.services.policy_replay import run as policy_replays
 from scheduling.services.simulations import background_run

@@ -36,6 +36,8 @@ View = Callable[..., HttpResponseBase]
 REMEMBERED: Final = "workspace"
 WORKSPACES_MAX: Final = 20
 """The maximum number of workspaces in the switcher."""
+STOP_POLLING: Final = 286
+"""The status after which htmx doesn't fetch a part of a page again."""
 
 
 def get_viewer(request: HttpRequest) -> User:

@@ -26,13 +26,13 @@ def compare_forecasts(
     futures = min(as_is.futures, then.futures)
     horizon_s = min(as_is.horizon_s, then.horizon_s)
 
-    def read(found: Mapping[str, Sequence[float]], key: str) -> list[float]:
+    def read_seconds(found: Mapping[str, Sequence[float]], key: str) -> list[float]:
         seconds = found.get(key, [math.inf] * futures)[:futures]
         return [each if each <= horizon_s else math.inf for each in seconds]
 
     earlier, later = [], []
     for key in as_is.starts:
-        before, after = read(as_is.starts, key), read(then.starts, key)
+        before, after = read_seconds(as_is.starts, key), read_seconds(then.starts, key)
         listed = {"job": key, "before": _median(before), "after": _median(after)}
         if _is_mostly_later(after, before):
             earlier.append(listed)
@@ -40,7 +40,7 @@ def compare_forecasts(
             later.append(listed)
     preempted: list[dict[str, Any]] = [{"job": key, "after": 0} for key in drained]
     for key in sorted(set(running) - set(drained)):
-        before, after = read(as_is.evictions, key), read(then.evictions, key)
+        before, after = read_seconds(as_is.evictions, key), read_seconds(then.evictions, key)
         only_then = [b for a, b in zip(before, after, strict=True) if math.isinf(a) and math.isfinite(b)]
         if 2 * len(only_then) > futures:
             preempted.append({"job": key, "after": _median(only_then)})

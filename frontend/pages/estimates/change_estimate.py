@@ -15,21 +15,20 @@ from typing import Any, Final
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
-from frontend.shell.page_shell import get_viewer, login_required
+from frontend.pages.estimates.estimate_panel import EstimatePanel, describe_open_estimate
+from frontend.shell.page_shell import STOP_POLLING, get_viewer, login_required
 from frontend.texts import formats
-from frontend.texts.estimates import CANCELED, EXPIRED, describe_failure, describe_progress
+from frontend.texts.estimates import CANCELED, EXPIRED, describe_failure
 from scheduling.models import EstimateSubject, SimulationState, StartEstimate
-from scheduling.selectors.jobs.job_sight import existing_jobs, visible_job_names
+from scheduling.selectors.jobs.job_sight import visible_job_names
 from scheduling.services.start_estimate.request import cancel_estimate, find_estimate, is_expired
 from tenants.models import User
 
-_STOP_POLLING: Final = 286
 _MOST: Final = 20
 _FIELD: Final = "estimate"
 
@@ -46,7 +45,8 @@ class ChangedJob:
 
 @dataclass(frozen=True, slots=True)
 class ChangedJobs:
-    """Jobs of one kind of effect: the visible ones, `_MOST` at most, and the number of all others."""
+    """Jobs of one kind of effect: the visible ones, `_MOST` at most, and the number of jobs out of sight or
+    deleted."""
 
     title: str
     jobs: Sequence[ChangedJob]
@@ -55,15 +55,10 @@ class ChangedJobs:
     preempted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePanel:
-    """The state of an estimate: with `live_url` it is not done; else it has groups or a message."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePanel(EstimatePanel):
+    """The state of an estimate of a change; one that is done has groups or a message."""
 
-    key: str = ""
-    live_url: str = ""
-    percent: int = 0
-    state: str = ""
-    message: str | Promise = ""
     groups: Sequence[ChangedJobs] = ()
     basis: str = ""
     horizon: str = ""
@@ -112,30 +107,22 @@ def change_estimate(request: HttpRequest) -> HttpResponse:
         panel = ChangePanel(message=CANCELED)
     else:
         panel = ChangePanel(message=EXPIRED) if is_expired(row, now) else _panel_of(who, row)
-    status = 200 if panel.live_url else _STOP_POLLING
+    status = 200 if panel.live_url else STOP_POLLING
     page = {"estimate": panel}
     return render(request, "frontend/estimates/change_estimate_live.html", page, status=status)
 
 
 def _panel_of(who: User, row: StartEstimate) -> ChangePanel:
     if not row.has_ended:
-        return ChangePanel(
-            key=f"estimate-{row.pk}",
-            live_url=f"{reverse('frontend:change-estimate')}?of={row.pk}",
-            percent=int(row.part_done * 100),
-            state=describe_progress(row),
-        )
+        return ChangePanel(**describe_open_estimate(row, reverse("frontend:change-estimate")))
     if row.state != SimulationState.DONE:
         return ChangePanel(message=describe_failure(row, _("No estimate: the change is invalid now.")))
     return _result_of(who, row.result)
 
 
 def _result_of(who: User, result: Mapping[str, Any]) -> ChangePanel:
-    kinds = ("earlier", "later", "preempted")
-    ids = {one["job"] for kind in kinds for one in result[kind]}
+    ids = {one["job"] for kind in ("earlier", "later", "preempted") for one in result[kind]}
     names = visible_job_names(who, ids)
-    present = existing_jobs(ids)
-    earlier, later, preempted = ([one for one in result[kind] if one["job"] in present] for kind in kinds)
     made_at = datetime.fromisoformat(result["made_at"])
     horizon = formats.format_duration(result["horizon_s"])
     sentence = _(
@@ -146,9 +133,9 @@ def _result_of(who: User, result: Mapping[str, Any]) -> ChangePanel:
     words = {"futures": formats.format_number(result["futures"]), "horizon": horizon}
     return ChangePanel(
         groups=[
-            _group(_("Start earlier"), earlier, names, made_at),
-            _group(_("Start later"), later, names, made_at),
-            _group(_("Are preempted"), preempted, names, made_at, preempted=True),
+            _group(_("Start earlier"), result["earlier"], names, made_at),
+            _group(_("Start later"), result["later"], names, made_at),
+            _group(_("Are preempted"), result["preempted"], names, made_at, preempted=True),
         ],
         basis=sentence % words,
         horizon=horizon,
@@ -165,11 +152,11 @@ def _group(
     *,
     preempted: bool = False,
 ) -> ChangedJobs:
-    def moment(seconds: int | None) -> datetime | None:
+    def find_time(seconds: int | None) -> datetime | None:
         return None if seconds is None else made_at + timedelta(seconds=seconds)
 
     seen = [
-        ChangedJob(names[one["job"]], moment(one.get("before")), moment(one["after"]))
+        ChangedJob(names[one["job"]], find_time(one.get("before")), find_time(one["after"]))
         for one in listed
         if one["job"] in names
     ]

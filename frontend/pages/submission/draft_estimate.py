@@ -6,22 +6,22 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from foundation.core import clock
 from foundation.core.errors import AllotmentError, NotFound, PermissionDenied
+from frontend.pages.estimates.estimate_panel import EstimatePanel, describe_open_estimate
 from frontend.pages.jobs.pending.job_expected import format_basis
 from frontend.pages.submission.drafts import invalid_lines, read_draft
-from frontend.shell.page_shell import get_viewer, login_required
+from frontend.shell.page_shell import STOP_POLLING, get_viewer, login_required
 from frontend.texts import formats
-from frontend.texts.estimates import CANCELED, EXPIRED, describe_failure, describe_progress
+from frontend.texts.estimates import CANCELED, EXPIRED, describe_failure
 from scheduling.models import EstimateSubject, SimulationState, StartEstimate, StartPrediction
 from scheduling.services.start_estimate.request import (
     cancel_estimate,
@@ -34,8 +34,6 @@ from tenants.access import permissions
 from tenants.access.permissions import Permission
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
-
-STOP_POLLING: Final = 286
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +53,10 @@ class DraftStart:
     made_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatePanel:
-    """The state of an estimate: with `live_url` it is not done, else it is `expected` or a message."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftPanel(EstimatePanel):
+    """The state of an estimate of a draft; one that is done is `expected` or has a message."""
 
-    key: str = ""
-    live_url: str = ""
-    percent: int = 0
-    state: str = ""
-    message: str | Promise = ""
     expected: DraftStart | None = None
 
 
@@ -84,10 +77,10 @@ def draft_estimate(request: HttpRequest, workspace: str) -> HttpResponse:
         now=clock.now(),
         with_expired=True,
     )
-    return _render(request, place, _panel_of(row) or EstimatePanel(message=CANCELED), whole=False)
+    return _render(request, place, _panel_of(place, row) or DraftPanel(message=CANCELED), whole=False)
 
 
-def find_estimate_of(who: User, place: Tenant, body: Mapping[str, Any]) -> EstimatePanel | None:
+def find_estimate_of(who: User, place: Tenant, body: Mapping[str, Any]) -> DraftPanel | None:
     """Return the user's latest estimate of a draft, or that it has expired; None if there is none."""
     row = find_estimate(
         viewer=who,
@@ -97,46 +90,39 @@ def find_estimate_of(who: User, place: Tenant, body: Mapping[str, Any]) -> Estim
         now=clock.now(),
         with_expired=True,
     )
-    return _panel_of(row)
+    return _panel_of(place, row)
 
 
-def _change(request: HttpRequest, who: User, place: Tenant) -> EstimatePanel | None:
+def _change(request: HttpRequest, who: User, place: Tenant) -> DraftPanel | None:
     if request.POST.get("do") == "cancel":
         cancel_estimate(acting_user=who, subject=EstimateSubject.DRAFT)
-        return EstimatePanel(message=CANCELED)
+        return DraftPanel(message=CANCELED)
     draft = read_draft(request.POST)
     try:
         if wrong := draft.line_errors():
             raise invalid_lines(wrong)
-        return _panel_of(
-            request_draft_estimate(acting_user=who, workspace=place, body=draft.read_body()),
-        )
+        row = request_draft_estimate(acting_user=who, workspace=place, body=draft.read_body())
+        return _panel_of(place, row)
     except (NotFound, PermissionDenied):
         raise
     except AllotmentError as error:
-        return EstimatePanel(message=error.detail)
+        return DraftPanel(message=error.detail)
 
 
-def _panel_of(row: StartEstimate | None) -> EstimatePanel | None:
+def _panel_of(place: Tenant, row: StartEstimate | None) -> DraftPanel | None:
     """Return the panel of an estimate; None if there is none."""
     if row is None:
         return None
     if is_expired(row, clock.now()):
-        return EstimatePanel(message=EXPIRED)
+        return DraftPanel(message=EXPIRED)
     if not row.has_ended:
-        place = row.workspace
-        return EstimatePanel(
-            key=f"estimate-{row.pk}",
-            live_url=f"{reverse('frontend:job-new-estimate', args=[place.slug])}?of={row.pk}"
-            if place
-            else "",
-            percent=int(row.part_done * 100),
-            state=describe_progress(row),
+        return DraftPanel(
+            **describe_open_estimate(row, reverse("frontend:job-new-estimate", args=[place.slug]))
         )
     if row.state != SimulationState.DONE:
         refused = _("No estimate: the job would be refused now.")
-        return EstimatePanel(message=describe_failure(row, refused))
-    return EstimatePanel(expected=describe_draft_start(read_prediction(row.result)))
+        return DraftPanel(message=describe_failure(row, refused))
+    return DraftPanel(expected=describe_draft_start(read_prediction(row.result)))
 
 
 def describe_draft_start(found: StartPrediction) -> DraftStart:
@@ -179,7 +165,7 @@ def _read_id(text: str) -> uuid.UUID:
         raise NotFound from error
 
 
-def _render(request: HttpRequest, place: Tenant, panel: EstimatePanel | None, *, whole: bool) -> HttpResponse:
+def _render(request: HttpRequest, place: Tenant, panel: DraftPanel | None, *, whole: bool) -> HttpResponse:
     """Render the panel, or without `whole` the part that is fetched again."""
     template = "frontend/jobs/job_estimate.html" if whole else "frontend/jobs/job_estimate_live.html"
     still = panel is not None and panel.live_url

@@ -12,7 +12,6 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from clusters.models import Flavor
 from foundation.core.actor import Actor
-from foundation.sql import row_scope
 from foundation.sql.prepared import PreparedQuery
 from quotas.models import QueueFlavor
 from scheduling.models import PENDING_STATES, Allocation, Job
@@ -122,12 +121,6 @@ def job_pools(*, viewer: Actor) -> QuerySet[Flavor]:
     return pools.filter(
         pk__in=QueueFlavor.unscoped.filter(queue__workspace__in=seen).order_by().values("flavor_id")
     )
-
-
-def existing_jobs(ids: Collection[str]) -> set[str]:
-    """Return those of some jobs that still exist, in sight or not; only their number may be shown."""
-    with row_scope.whole():
-        return {str(pk) for pk in Job.unscoped.filter(pk__in=ids).values_list("pk", flat=True)}
 
 
 def visible_job_names(viewer: Actor, ids: Collection[str]) -> dict[str, str]:

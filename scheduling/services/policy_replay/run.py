@@ -48,9 +48,9 @@ def _compute(run: SimulationRun, *, start_stopwatch: StartStopwatch) -> None:
         "running_on": sum(one.work_s is None and one.withdrawn_at is None for one in period.scenario.jobs),
     }
     result["recorded"] = _simulate(run, period.scenario, start_stopwatch(), 0.0)
-    run.write(result=result, progress=500)
+    run.write_fields(result=result, progress=500)
     result["changed"] = _simulate(run, changed, start_stopwatch(), 0.5)
-    run.write(result=result, progress=1_000)
+    run.write_fields(result=result, progress=1_000)
 
 
 def _simulate(
@@ -64,6 +64,6 @@ def _simulate(
     def report(part: float) -> None:
         if stopwatch() > BUDGET_S:
             raise TooLongError
-        run.report(begin + part / 2)
+        run.report_progress(begin + part / 2)
 
     return replay_scenario(scenario, report)

@@ -91,24 +91,23 @@ class SimulationRun:
 
     @property
     def _rows(self) -> QuerySet[BackgroundSimulation]:
-        own = self._model.unscoped.filter(pk=self.pk, runs=self._number, state=SimulationState.RUNNING)
-        return own
+        return self._model.unscoped.filter(pk=self.pk, runs=self._number, state=SimulationState.RUNNING)
 
-    def report(self, part: float) -> None:
+    def report_progress(self, part: float) -> None:
         """Write the computed part, 0 to 1, every half second. Raises: StoppedError."""
         now = time.monotonic()
         if now - self._reported_at >= _REPORT_EVERY_S:
             self._reported_at = now
-            self.write(progress=int(part * 1_000))
+            self.write_fields(progress=int(part * 1_000))
 
-    def write(self, **fields: Any) -> None:
+    def write_fields(self, **fields: Any) -> None:
         """Write fields of the row. Raises: StoppedError."""
         now = clock.now()
         seconds = round((now - self._begun).total_seconds(), 3)
         if not self._rows.update(seen_at=now, seconds=seconds, **fields):
             raise StoppedError
 
-    def end(self, error: str = "") -> bool:
+    def end_run(self, error: str = "") -> bool:
         """End the run; what it has written stays, also where it failed. Return whether it was the latest."""
         ended = self._rows.update(
             state=SimulationState.FAILED if error else SimulationState.DONE,
@@ -143,13 +142,13 @@ def run_simulation(
     except StoppedError:
         return False
     except TooLongError:
-        return run.end("TOO_LONG")
+        return run.end_run("TOO_LONG")
     except AllotmentError as refusal:
-        return run.end(refusal.code[:20])
+        return run.end_run(refusal.code[:20])
     except Exception:
-        run.end("INTERNAL")
+        run.end_run("INTERNAL")
         raise
-    return run.end()
+    return run.end_run()
 
 
 @transaction.atomic

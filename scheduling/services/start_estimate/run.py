@@ -31,13 +31,15 @@ def run_estimate(estimate_id: uuid.UUID) -> bool:
 def _compute(run: SimulationRun) -> None:
     row = StartEstimate.unscoped.select_related("user").get(pk=run.pk)
     if row.subject == EstimateSubject.CHANGE:
-        run.write(result=compare_starts(row.cell_id, row.asked, now=clock.now(), report=run.report))
+        run.write_fields(
+            result=compare_starts(row.cell_id, row.asked, now=clock.now(), report=run.report_progress)
+        )
         return
     place = Tenant.unscoped.get(pk=str(row.workspace_id))
-    found = estimate_draft(
-        acting_user=row.user, workspace=place, body=row.asked, now=clock.now(), report=run.report
+    drafted = estimate_draft(
+        acting_user=row.user, workspace=place, body=row.asked, now=clock.now(), report=run.report_progress
     )
-    run.write(result=_content_of(found))
+    run.write_fields(result=_content_of(drafted))
 
 
 def _content_of(found: StartPrediction) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -31,6 +30,7 @@ from scheduling.models import (
 from scheduling.prediction.comparison import SHORTEST_S
 from scheduling.prediction.forecast import ForecastOptions
 from scheduling.services.jobs.job import job_submit
+from scheduling.services.simulations import background_run
 from scheduling.services.simulations.background_run import (
     LOST_AFTER,
     MOST_RUNS,
@@ -144,21 +144,23 @@ def test_a_result_is_shown_for_ten_minutes_and_a_new_request_replaces_it(here: W
 
 
 @pytest.mark.parametrize("change", ["cancel", "replace"])
-def test_a_canceled_estimate_stops_on_the_way_and_has_no_result(here: World, change: str) -> None:
+def test_a_canceled_estimate_stops_on_the_way_and_has_no_result(
+    here: World, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_run, "_REPORT_EVERY_S", 0.0)
     made = ask(here)
     parts = []
 
     def compute(running: SimulationRun) -> None:
-        running.report(0.25)
+        running.report_progress(0.25)
         parts.append(StartEstimate.unscoped.get(pk=made.pk).part_done)
         if change == "cancel":
             request.cancel_estimate(acting_user=here.editor, subject=EstimateSubject.DRAFT)
         else:
             ask(here, {**BODY, "max_run_s": 60})
-        time.sleep(0.51)  # progress is written every half second
         with pytest.raises(StoppedError):
-            running.report(0.5)
-        running.write(result={"made_at": ""})
+            running.report_progress(0.5)
+        running.write_fields(result={"made_at": ""})
 
     assert not run_simulation(StartEstimate, made.pk, compute)
     assert parts == [0.25]
@@ -183,7 +185,7 @@ def test_estimates_and_replays_wait_for_each_other_for_a_limited_time(here: Worl
     def start_next() -> None:
         found = find_simulation_to_run(now=clock.now())
         assert found is not None
-        assert run_simulation(type(found), found.pk, lambda running: running.write(result={}))
+        assert run_simulation(type(found), found.pk, lambda running: running.write_fields(result={}))
         started.append(names[found.pk])
 
     names: dict[Any, str] = {}

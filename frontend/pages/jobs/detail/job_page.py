@@ -30,7 +30,7 @@ from frontend.pages.jobs.pending import job_expected, pending_reasons
 from frontend.pages.jobs.pending.held_by import describe_held_by
 from frontend.pages.jobs.resources import job_cost, job_end, job_holding, job_idle, job_memory, job_stages
 from frontend.pages.jobs.resources.job_charts import describe_choice, job_range
-from frontend.shell.page_shell import get_viewer, login_required, set_frame
+from frontend.shell.page_shell import STOP_POLLING, get_viewer, login_required, set_frame
 from frontend.texts import labels
 from frontend.texts.queue_order import describe_queue_order
 from scheduling.models import GpuRequestMode, Job, JobState
@@ -47,7 +47,6 @@ from telemetry.usage.preemptions import PREEMPTION_RULES, read_job_losses
 from tenants.models import Tenant, User
 from tenants.selectors.tenant import workspace_get
 
-STOP_POLLING = 286
 _TASKS = 100
 _EVENTS = 500
 _LATEST = 5
