@@ -10,15 +10,17 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from frontend.texts import formats
+from frontend.texts.start_texts import NO_FORECAST
 from scheduling.models import SimulationState, StartEstimate
+from scheduling.selectors.pending.start_prediction import NoForecast
 
 CANCELED: Final = gettext_lazy("The estimate was canceled, or replaced by another one of yours.")
 EXPIRED: Final = gettext_lazy("The estimate was computed more than 10 minutes ago and has expired.")
 _ERRORS: Final[Mapping[str, str | Promise]] = {
-    "NO_HISTORY": gettext_lazy("Unknown: fewer than 20 jobs have finished, too few to estimate from."),
-    "OUT_OF_TIME": gettext_lazy("Unknown: the estimate took too long for this scheduling domain."),
+    "NO_HISTORY": NO_FORECAST[NoForecast.NO_HISTORY],
+    "OUT_OF_TIME": NO_FORECAST[NoForecast.OUT_OF_TIME],
     "INTERRUPTED": gettext_lazy("The estimate failed: its worker stopped twice."),
-    "INTERNAL": gettext_lazy("Unknown: the last estimate failed. Details are in the worker's log."),
+    "INTERNAL": NO_FORECAST[NoForecast.FAILED],
 }
 
 
